@@ -82,17 +82,21 @@ class SampleError(AsyncloadError):
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions are rebuilt from their positional arguments, and ours are keywords: users do send them across
         # processes (a DataLoader worker's error travels to the trainer so).
-        return _rebuild, (type(self), str(self), {k: v for k, v in vars(self).items() if k != "__notes__"})
+        return _rebuild, (type(self), str(self), self.reason), vars(self)
 
 
-def _rebuild(cls: type[SampleError], message: str, fields: dict[str, Any]) -> SampleError:
-    return cls(message, **fields)
+def _rebuild(cls: type[SampleError], message: str, reason: str) -> SampleError:
+    return cls(message, reason=reason)
 
 
 class FetchError(SampleError):
-    """The bytes of an image could not be had. Reasons of its own: ``bad_url``, ``file_not_found``, ``file``."""
+    """The bytes of an image could not be had. Reasons of its own: ``bad_url``, ``file_not_found``, ``file``.
+
+    ``retried`` has the reason of each attempt that was followed by another.
+    """
 
     stage = "fetch"
+    retried: tuple[str, ...] = ()
 
 
 class ConnectError(FetchError):

@@ -71,13 +71,14 @@ class Decoder:
 
     ``backend`` is the JPEG codec; by default the best there is: TurboJPEG 3, simplejpeg, Pillow.
 
-    One decoder serves one thread at a time, because its pictures share one piece of memory.
+    One decoder serves one thread at a time, because its pictures share one piece of memory: the next call writes over
+    what the last one returned. With ``reuse=False`` every picture has memory of its own.
     """
 
-    def __init__(self, settings: Decode | None = None, *, backend: Backend | None = None) -> None:
+    def __init__(self, settings: Decode | None = None, *, backend: Backend | None = None, reuse: bool = True) -> None:
         self._settings = settings or Decode()
         self._backend = _best_backend()[0] if backend is None else backend
-        self._scratch = Scratch()
+        self._scratch = Scratch(reuse=reuse)
 
     def decode(
         self,
@@ -89,7 +90,8 @@ class Decoder:
         ``choose(width, height)`` is called once, with the size of the upright image and before any pixel is decoded; it
         returns the region to deliver, which has to lie inside the image.
 
-        The image is writable and valid until the next call. It is C-contiguous, or a part of a larger array that is.
+        The image is writable, and valid until the next call (with ``reuse=False``, for good). It is C-contiguous, or
+        a part of a larger array that is.
 
         Transparent pixels are laid over white; of 16 bits a sample the upper 8 are kept; 32-bit integers and floats
         (TIFF) are stretched from their own least to their own greatest value.

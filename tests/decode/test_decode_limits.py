@@ -276,7 +276,7 @@ def test_a_megabyte_of_fill_bytes_takes_no_time() -> None:
 
 
 def test_memory_is_reused_but_a_giants_is_given_back() -> None:
-    scratch = Scratch()
+    scratch = Scratch(reuse=True)
     first = scratch.pixels(100, 100)
     assert np.shares_memory(first, scratch.pixels(50, 70))
     larger = scratch.pixels(200, 100)
