@@ -66,7 +66,7 @@ class SampleError(AsyncloadError):
         self,
         message: str,
         *,
-        reason: str,
+        reason: str = "unknown",  # torch makes the error of a DataLoader worker again from its message alone
         status: int | None = None,
         attempts: int = 0,
         bytes: int = 0,

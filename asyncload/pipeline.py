@@ -292,10 +292,8 @@ class Run:
         if self._over:
             return
         try:
-            self.counters.decoded += 1
-            self.counters.queued += self._pool.backlog > 0
-            self.counters.decode_seconds += result.decode_seconds
-            self.counters.transform_seconds += result.transform_seconds
+            queued = self._pool.backlog > 0
+            self.counters.add_work(result.decode_seconds, result.transform_seconds, queued=queued)
             self.counters.worker_crashes = self._pool.crashes - self._crashes_before
             self._settle(ticket, result)
             self.pump()

@@ -66,7 +66,7 @@ class Session:
             broken=self._end_all,
         )
         self._fetcher: Fetcher | None = None
-        self._ended: Exception | None = None
+        self._ended: tuple[type[Exception], str] | None = None
         self._closed = False
         self._counters = Counters(0)
         self._runs: set[Run] = set()
@@ -112,6 +112,7 @@ class Session:
         fetcher = self._opened()
         item = Item(index, os.fspath(url), label)
         download = Download(self._pool)
+        started = perf_counter()
         try:
             fetched = await fetcher.fetch(item.url, allocate=download.allocate)
             nbytes = len(fetched.body)
@@ -127,6 +128,7 @@ class Session:
             error.add_note(f"while loading {mask_url(item.url)}")
             raise
         finally:
+            self._counters.waited_seconds += perf_counter() - started
             download.discard()
         self._counters.samples += 1
         return Sample(item.index, item.url, item.label, result.value)
@@ -147,10 +149,12 @@ class Session:
 
         self._pool.submit(Job(body, (self._seed, 0, item.index), done, token))
         try:
-            return await future
+            result = await future
         finally:
             token.cancelled = True
             self._loading.discard(future)
+        self._counters.add_work(result.decode_seconds, result.transform_seconds, queued=self._pool.backlog > 0)
+        return result
 
     async def fetch(self, url: str | os.PathLike[str]) -> bytes:
         """The bytes of ``url``, with all the retries and limits of ``http``, not decoded.
@@ -230,7 +234,8 @@ class Session:
 
     def _opened(self) -> Fetcher:
         if self._ended is not None:
-            raise self._ended
+            kind, message = self._ended
+            raise kind(message)
         if self._fetcher is None:
             raise ClosedError('the session is not open; use it inside "async with"')
         return self._fetcher
@@ -242,13 +247,13 @@ class Session:
 
     def _end_all(self, error: Exception) -> None:
         """Nothing will be decoded any more: tell all who wait."""
-        if self._ended is None:
-            self._ended = error
+        # Everyone gets an exception of their own: one that we kept would keep the frames of whoever caught it.
+        kind, message = self._ended = self._ended or (type(error), str(error))
         for run in self._runs:
-            run.stop(error)
+            run.stop(kind(message))
         for future in list(self._loading):
             if not future.done():
-                future.set_exception(error)
+                future.set_exception(kind(message))
 
 
 class Stream:

@@ -23,7 +23,8 @@ class Stats:
     ``drop_last``. ``reasons`` counts failures by reason code, ``retried`` counts attempts that were repeated, by the
     reason of the attempt that failed. ``bytes`` is what was downloaded or read, decoded or not. ``seconds`` is wall
     time from the start of the epoch to its end or to now; ``decode_seconds`` and ``transform_seconds`` are summed over
-    the workers; ``waited_seconds`` is how long the consumer waited for us. ``worker_crashes`` counts workers that died.
+    the workers; ``waited_seconds`` is how long the consumer (of a session: all callers of ``load``) waited for us.
+    ``worker_crashes`` counts workers that died.
 
     ``bottleneck`` names the part that more of would have helped: ``"consumer"`` (it was never kept waiting: the loader
     is fast enough), ``"decode"`` or ``"transform"`` (downloaded images queued for a worker), or ``"network"``
@@ -96,11 +97,18 @@ class Counters:
         self.waited_seconds = 0.0
         self.worker_crashes = 0
         self.decoded = 0
-        self.queued = 0  # of those decoded, how many left others waiting behind them for a worker
+        self.queued = 0
 
     def fail(self, error: SampleError) -> None:
         self.failed += 1
         self.reasons[error.reason] += 1
+
+    def add_work(self, decode_seconds: float, transform_seconds: float, *, queued: bool) -> None:
+        """One image was decoded, and left others waiting behind it for a worker if ``queued``."""
+        self.decoded += 1
+        self.queued += queued
+        self.decode_seconds += decode_seconds
+        self.transform_seconds += transform_seconds
 
     def end(self) -> None:
         if self._ended is None:

@@ -24,6 +24,12 @@ def test_errors_cross_processes_whole(kind: type[SampleError]) -> None:
     assert (again.reason, again.status, again.attempts, again.bytes, again.seconds) == ("why", 503, 4, 17, 1.5)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_can_be_made_of_its_message_alone(kind: type[SampleError]) -> None:
+    """So torch raises an error of a DataLoader worker again in the trainer."""
+    assert str(kind("what happened")) == "what happened"
+
+
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
     assert errors.__doc__ is not None
     for name in errors.__all__:

@@ -189,6 +189,16 @@ def test_files_and_urls_in_one_list(server: ImageServer, tmp_path: Path) -> None
     assert all(np.array_equal(images[0], images[index]) for index in range(4))
 
 
+def test_local_files_can_be_refused(server: ImageServer, tmp_path: Path) -> None:
+    path = tmp_path / "1.jpg"
+    path.write_bytes(server.image(1))
+    http = Http(allow_private=True, allow_files=False)
+    with Loader([path, path.as_uri(), server.urls()[1]], workers=0, http=http) as loader:
+        assert [sample.index for sample in loader] == [2]
+        assert {failure.reason for failure in loader.failures} == {"blocked_scheme"}
+        assert "Http(allow_files=True)" in loader.failures[0].message
+
+
 def test_without_decoding_samples_are_bytes(server: ImageServer) -> None:
     samples = list(asyncload.stream(server.urls(10), decode=False, http=LOCAL))
     assert {sample.index: sample.image for sample in samples} == {n: server.image(n) for n in range(10)}
@@ -429,6 +439,17 @@ def _load_in(pid: int) -> Any:
     return _Unloadable()
 
 
+def test_a_loader_whose_pool_broke_can_be_dropped(server: ImageServer) -> None:
+    def run() -> None:
+        for _ in Loader(server.urls(), _Unloadable(), http=LOCAL, workers=1):
+            pass
+
+    with pytest.raises(asyncload.BrokenPoolError):
+        run()
+    gc.collect()
+    assert not any(thread.name == "asyncload-loop" for thread in threading.enumerate())
+
+
 def test_workers_are_killed_and_nothing_is_lost(server: ImageServer) -> None:
     def slow(image: Any, rng: np.random.Generator) -> Any:
         time.sleep(0.002)
@@ -553,6 +574,26 @@ def test_a_plain_script_runs_once_and_ends(server: ImageServer, tmp_path: Path) 
     process = run_script(server, "print(sum(len(batch) for batch in loader)); loader.close()", tmp_path)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out.split()[1:], err) == (0, ["60"], "")
+
+
+def test_a_script_spawned_by_multiprocessing_can_use_its_own_transform(server: ImageServer, tmp_path: Path) -> None:
+    """There its ``__main__`` goes by the name of ``__mp_main__``, which a worker does not have."""
+    script = tmp_path / "script.py"
+    script.write_text(f"""
+import asyncload, multiprocessing
+def corner(image, rng):
+    return image[:3, :3]
+def train():
+    http = asyncload.Http(allow_private=True)
+    print({{sample.image.shape for sample in asyncload.stream({server.urls(9)!r}, corner, http=http, workers=1)}})
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=train)
+    process.start()
+    process.join()
+""")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("{(3, 3, 3)}\n", "")
 
 
 def test_code_without_a_file_works_as_in_a_notebook(server: ImageServer) -> None:

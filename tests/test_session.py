@@ -50,7 +50,10 @@ async def test_load_gives_one_sample(server: ImageServer, options: dict[str, Any
         assert np.array_equal(sample.image, again.image)
         assert not np.array_equal(sample.image, other.image)
         assert await session.fetch(url) == server.image(3)
-        assert session.stats().samples == 3
+        stats = session.stats()
+        assert stats.samples == 3
+        assert 0 < stats.decode_seconds < stats.waited_seconds
+        assert stats.bottleneck in ("decode", "network", "transform")
 
 
 async def test_no_thread_is_needed(server: ImageServer) -> None:

@@ -26,7 +26,10 @@ from asyncload.torch import ImageDataset  # noqa: E402
 
 # The quickest way to start DataLoader workers; macOS does not take it well. From Python 3.12 on it warns of threads.
 START = "fork" if sys.platform == "linux" else "spawn"
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),  # two workers on one core
+]
 
 COUNT, BATCH_SIZE, HEIGHT, WIDTH = 40, 8, 16, 20
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from aiohttp import hdrs
 
-from asyncload.errors import ClosedError, FetchError, FetchTimeout
+from asyncload.errors import BlockedError, ClosedError, FetchError, FetchTimeout
 from asyncload.fetch.client import Client
 from asyncload.fetch.files import Files
 from asyncload.fetch.job import Buffer, Job
@@ -115,6 +115,11 @@ class Fetcher:
         if self._state != "open":
             raise ClosedError(f"Fetcher: expected to be open, is {self._state}; use it inside `async with`")
         if not is_http(url):
+            if not self.http.allow_files:
+                raise BlockedError(
+                    "only http and https are allowed here; Http(allow_files=True) allows local files",
+                    reason="blocked_scheme",
+                )
             return await self._fetch_file(local_path(url), allocate)
         job = self._job(url, allocate)
         retried: tuple[str, ...] = ()

@@ -66,6 +66,8 @@ class Http:
       also when a redirect or a DNS answer leads there: a list of URLs is data of others, and shall not reach a cloud's
       metadata service or an intranet. ``True`` allows all.
     - ``allow_hosts=()``: host names or addresses, as they stand in the URL, for which such addresses are allowed.
+    - ``allow_files=True``: local paths and ``file:`` URLs. Set it to ``False`` where others give the URLs, as in a
+      service: what they name is read with the rights of this process. A redirect never leads to a file.
     - ``respect_robots_tag=True``: images whose ``X-Robots-Tag`` says noai, noimageai, noindex, noimageindex or none.
 
     Raises ``TypeError`` or ``ValueError`` naming the field, what was expected and what was given.
@@ -86,6 +88,7 @@ class Http:
     verify: bool | ssl.SSLContext = True
     allow_private: bool = False
     allow_hosts: tuple[str, ...] = ()
+    allow_files: bool = True
     respect_robots_tag: bool = True
     buffer_bytes: int = 256 * MIB
 
@@ -96,7 +99,7 @@ class Http:
             _check_integer(name, getattr(self, name), least=0)
         for name in ("timeout", "deadline", "connect_timeout", "read_timeout"):
             _check_seconds(name, getattr(self, name))
-        for name in ("allow_private", "respect_robots_tag"):
+        for name in ("allow_private", "allow_files", "respect_robots_tag"):
             _check_type(name, getattr(self, name), bool, "True or False")
         _check_type("verify", self.verify, (bool, ssl.SSLContext), "True, False or an ssl.SSLContext")
         _check_type("user_agent", self.user_agent, str, "a string")

@@ -81,7 +81,7 @@ def _parse(url: str) -> URL | None:
             url = _quoted(url.strip())
         parsed = URL(url, encoded=True)
         return parsed if parsed.raw_host and parsed.port else None
-    except ValueError:
+    except (ValueError, IndexError):  # yarl trips over "http://[::1]@"
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import socket
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
@@ -62,13 +63,26 @@ def make_pool(
     if not hasattr(socket, "send_fds"):
         raise ValueError('executor: worker processes need a Unix system; use executor="thread"')
     try:
-        pickled = cloudpickle.dumps((transform, settings))
+        pickled = _pickle((transform, settings))
     except Exception as error:  # whatever a user's __reduce__ raises
         raise TypeError(
             f"transform: cannot be sent to worker processes ({type(error).__name__}: {error}); "
             'make it picklable, or use executor="thread"'
         ) from error
     return ProcessPool(pickled, workers, arena_bytes, broken)
+
+
+def _pickle(value: object) -> bytes:
+    # In a process that multiprocessing spawned, the script's __main__ also goes by this name, and workers have neither.
+    main = sys.modules.get("__mp_main__")
+    if main is not None:
+        cloudpickle.register_pickle_by_value(main)
+    try:
+        pickled: bytes = cloudpickle.dumps(value)
+        return pickled
+    finally:
+        if main is not None:
+            cloudpickle.unregister_pickle_by_value(main)
 
 
 def _check_transform(transform: Transform) -> None:

@@ -24,9 +24,8 @@ Prepared = tuple[bytes, list[Any], int]
 
 def as_value(value: Any) -> Any:
     """``value`` as numpy where another library's array was returned (a CPU tensor, a PIL image), else as it is."""
-    if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "__array__"):
-        return value
-    return np.asarray(value)
+    foreign = hasattr(value, "__array__") or hasattr(value, "__array_interface__")
+    return np.asarray(value) if foreign and not isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def prepare(value: Any) -> Prepared:

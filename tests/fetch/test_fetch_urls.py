@@ -37,6 +37,7 @@ def test_only_what_cannot_be_sent_is_encoded(url: str, host: str, target: str) -
     [
         "http://",
         "http:///x",
+        "http://[::1]@",
         "http://:80/x",
         "http://h:x/",
         "http://h:99999/",

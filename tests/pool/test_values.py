@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,3 +111,8 @@ def test_an_array_beyond_its_memory_is_refused() -> None:
     pack_into(prepared, memoryview(memory))
     with pytest.raises(ValueError, match="buffer is too small"):
         unpack(memoryview(memory)[:200])
+
+
+def test_a_pillow_image_is_an_array() -> None:
+    pixels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    assert np.array_equal(round_trip(PIL.Image.fromarray(pixels)), pixels)
