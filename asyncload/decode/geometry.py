@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from asyncload.types import Image, Region
 
-__all__ = ["crop", "stored_region", "swaps_sides", "upright"]
+__all__ = ["Part", "crop", "part_around", "stored_region", "swaps_sides", "upright"]
 
 # By EXIF orientation: 5 to 8 are transposed; after that the last row, or the last column, comes first.
 _LAST_ROW_FIRST = frozenset({3, 4, 7, 8})
@@ -37,6 +39,29 @@ def stored_region(region: Region, orientation: int, width: int, height: int) -> 
     if swaps_sides(orientation):
         return Region(top, left, high, wide, least_height, least_width)
     return Region(left, top, wide, high, least_width, least_height)
+
+
+class Part(NamedTuple):
+    """A part of a stored picture of ``of_width`` by ``of_height`` pixels."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+    of_width: int
+    of_height: int
+
+
+def part_around(region: Region, width: int, height: int, mcu_width: int) -> Part:
+    """What must be decoded of a JPEG of ``width`` by ``height`` so that ``region`` has the pixels of the whole picture.
+
+    One pixel more on each side, because chroma is interpolated from its neighbours. libjpeg begins at the left edge of
+    a coded unit, and interpolates more simply where there are only a few columns: so at least one unit.
+    """
+    left, top = max(0, region.left - 1) // mcu_width * mcu_width, max(0, region.top - 1)
+    right = min(width, max(region.left + region.width + 1, left + mcu_width))
+    bottom = min(height, region.top + region.height + 1)
+    return Part(left, top, right - left, bottom - top, width, height)
 
 
 def crop(pixels: Image, region: Region) -> Image:

@@ -14,7 +14,7 @@ import numpy as np
 import PIL
 
 from asyncload.decode.faults import as_decode_error
-from asyncload.decode.geometry import crop
+from asyncload.decode.geometry import Part, crop, part_around
 from asyncload.decode.jpegheader import read_header
 from asyncload.decode.libjpeg import is_warning, leaves_image_whole, loses_pixels
 from asyncload.decode.limits import check_scans, check_size
@@ -28,15 +28,22 @@ __all__ = ["Backend", "JpegFile", "PillowJpeg", "Scratch", "SimpleJpeg"]
 _KEPT_BYTES = 64 << 20  # 22 megapixels; what a larger photograph needs is given back after it
 _CMYK = 4
 
+_PART_SHARE = 0.9  # a larger part is not decoded alone: what it leaves out would not be worth it
+_EOI = b"\xff\xd9"
+_TAIL_BYTES = 1024  # where the end is looked for; some cameras write a little behind it
+
 
 class Backend(Protocol):
     """A JPEG codec. Threads may share it."""
 
     name: str
     version: str
+    decodes_parts: bool
 
-    def decode(self, data: memoryview, pixels: Image, /) -> str:
+    def decode(self, data: memoryview, pixels: Image, part: Part | None = None, /) -> str:
         """Decode a grey or colour JPEG into ``pixels``, C-contiguous ``(H, W, 3)`` of the size in its header.
+
+        A backend that ``decodes_parts`` may be asked for ``part`` of the picture, and ``pixels`` are then of that size.
 
         Returns libjpeg's first warning, or ``""``. Raises anything if ``pixels`` could not be filled.
         """
@@ -47,6 +54,7 @@ class SimpleJpeg:
     """The package simplejpeg, which carries a libjpeg-turbo. Raises ``ImportError`` where it is not installed."""
 
     name = "simplejpeg"
+    decodes_parts = False
 
     def __init__(self) -> None:
         import simplejpeg  # the workers that have TurboJPEG do without it
@@ -54,7 +62,7 @@ class SimpleJpeg:
         self._module: ModuleType = simplejpeg
         self.version: str = simplejpeg.__version__
 
-    def decode(self, data: memoryview, pixels: Image, /) -> str:
+    def decode(self, data: memoryview, pixels: Image, part: Part | None = None, /) -> str:
         try:
             decoded = self._module.decode_jpeg(data, buffer=pixels)
         except ValueError as error:
@@ -74,8 +82,9 @@ class PillowJpeg:
 
     name = "Pillow"
     version = PIL.__version__
+    decodes_parts = False
 
-    def decode(self, data: memoryview, pixels: Image, /) -> str:
+    def decode(self, data: memoryview, pixels: Image, part: Part | None = None, /) -> str:
         np.copyto(pixels, read_jpeg(data, tolerate=False))
         return ""
 
@@ -113,6 +122,7 @@ class JpegFile:
         check_size("JPEG", self.width, self.height, settings)
         if header.many_scans:
             check_scans(data, header.scan, settings)
+        self._mcu_width = header.mcu_width
         self._data = data
         self._tolerate = settings.tolerate_truncated
         self._backend: Backend | None = None if header.components == _CMYK else backend
@@ -120,8 +130,28 @@ class JpegFile:
 
     def read(self, region: Region | None) -> Image:
         """The stored picture, or ``region`` of it."""
-        pixels = self._pixels()
-        return pixels if region is None else crop(pixels, region)
+        if region is None:
+            return self._pixels()
+        pixels = self._part(region)
+        return crop(self._pixels(), region) if pixels is None else pixels
+
+    def _part(self, region: Region) -> Image | None:
+        """``region``, and as little more as possible; ``None`` where that is not worth it, or not safe."""
+        if self._backend is None or not self._backend.decodes_parts:
+            return None
+        part = part_around(region, self.width, self.height, self._mcu_width)
+        if part.width * part.height > _PART_SHARE * self.width * self.height:
+            return None
+        # Below the region nothing is looked at. A file that was cut off there has no end, for a scan contains none.
+        if _EOI not in bytes(self._data[-_TAIL_BYTES:]):
+            return None
+        pixels = self._scratch.pixels(part.height, part.width)
+        try:
+            warning = self._backend.decode(self._data, pixels, part)
+        except Exception:
+            return None  # whatever is odd about it, the whole picture will tell what, whichever the region is
+        moved = region._replace(left=region.left - part.left, top=region.top - part.top)
+        return None if warning else crop(pixels, moved)
 
     def _pixels(self) -> Image:
         if self._backend is None:  # CMYK and YCCK

@@ -32,13 +32,15 @@ class Header(NamedTuple):
     """What is known of a JPEG before it is decoded.
 
     ``width`` and ``height`` are those of the stored picture, ``orientation`` (1 to 8) says how to turn it.
-    ``components`` is 1 (grey), 3 (colour) or 4 (CMYK or YCCK). ``scan`` is where the first scan's marker begins;
-    ``many_scans`` whether others may follow that the decoder must read before it has one pixel.
+    ``components`` is 1 (grey), 3 (colour) or 4 (CMYK or YCCK). ``mcu_width`` is the width, in pixels, of the units that
+    it is coded in. ``scan`` is where the first scan's marker begins; ``many_scans`` whether others may follow that the
+    decoder must read before it has one pixel.
     """
 
     width: int
     height: int
     components: int
+    mcu_width: int
     orientation: int
     scan: int
     many_scans: bool
@@ -76,6 +78,7 @@ def read_header(data: memoryview) -> Header:
                 xmp = segment
         elif marker in _SOF and not frame_marker:
             frame, frame_marker = _frame_at(data, content), marker
+            sampling = bytes(data[content + 7 : end : 3])  # of each component, across and down, 4 bits each
         elif marker == _SOS:
             scan, scan_components = start, data[content]
             break
@@ -93,7 +96,9 @@ def read_header(data: memoryview) -> Header:
             f"JPEG: expected 1, 3 or 4 components, got {components}; convert it", reason="unsupported_format"
         )
     many_scans = frame_marker == _SOF2 or scan_components < components
-    return Header(width, height, components, exif.orientation(b"".join(metadata), xmp), scan, many_scans)
+    # A grey picture's units are single blocks, whatever its sampling factor says.
+    mcu_width = 8 * max((factors >> 4 for factors in sampling), default=1) if components > 1 else 8
+    return Header(width, height, components, mcu_width, exif.orientation(b"".join(metadata), xmp), scan, many_scans)
 
 
 def _kind(frame_marker: int) -> str:

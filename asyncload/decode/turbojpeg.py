@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from asyncload.decode.geometry import Part
 from asyncload.decode.libjpeg import is_warning
 from asyncload.types import Image
 
@@ -22,6 +23,11 @@ _TJINIT_DECOMPRESS = 1
 _TJPARAM_JPEGWIDTH = 5
 _TJPARAM_JPEGHEIGHT = 6
 _TJPF_RGB = 0
+
+
+class _Region(ctypes.Structure):
+    _fields_ = (("x", c_int), ("y", c_int), ("w", c_int), ("h", c_int))
+
 
 _SONAMES = ("libturbojpeg.so.0", "libturbojpeg.so", "libturbojpeg.0.dylib", "libturbojpeg.dylib", "turbojpeg.dll")
 _FOLDERS = (  # of libjpeg-turbo's own packages and of Homebrew; the loader does not look there by itself
@@ -59,6 +65,7 @@ class TurboJpeg:
     """
 
     name = "TurboJPEG"
+    decodes_parts = True
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
         library, self.where = _load(library_names() if names is None else names)
@@ -75,13 +82,15 @@ class TurboJpeg:
         self._decompress = library.tj3Decompress8
         self._decompress.argtypes = (c_void_p, c_void_p, c_size_t, c_void_p, c_int, c_int)
         self._decompress.restype = c_int
+        self._set_cropping = library.tj3SetCroppingRegion
+        self._set_cropping.argtypes, self._set_cropping.restype = (c_void_p, _Region), c_int
         # No function tells the version, but the functions that are there do.
         self.version = "3.1 or later" if hasattr(library, "tj3SetICCProfile") else "3.0"
 
-    def decode(self, data: memoryview, pixels: Image) -> str:
-        """Decode into ``pixels``, C-contiguous ``(H, W, 3)``; returns the first warning, or ``""``.
+    def decode(self, data: memoryview, pixels: Image, part: Part | None = None) -> str:
+        """Decode a picture, or ``part`` of it, into ``pixels``, C-contiguous ``(H, W, 3)``.
 
-        Raises :class:`TurboJpegError`.
+        Returns the first warning, or ``""``. Raises :class:`TurboJpegError`.
         """
         source = np.frombuffer(data, np.uint8)
         address, size = source.ctypes.data, source.size
@@ -93,8 +102,11 @@ class TurboJpeg:
             if self._read_header(handle, address, size):
                 self._warning(handle)
             got = self._get(handle, _TJPARAM_JPEGWIDTH), self._get(handle, _TJPARAM_JPEGHEIGHT)
-            if got != (width, height):  # it writes as many rows as it finds, whatever room there is
-                raise TurboJpegError(f"expected {width}x{height} pixels from the frame header, got {got}")
+            expected = (width, height) if part is None else (part.of_width, part.of_height)
+            if got != expected:  # it writes as many rows as it finds, whatever room there is
+                raise TurboJpegError(f"expected {expected[0]}x{expected[1]} pixels from the frame header, got {got}")
+            if part is not None and self._set_cropping(handle, _Region(part.left, part.top, width, height)):
+                raise TurboJpegError(self._error(handle).decode("ascii", "replace"))
             if self._decompress(handle, address, size, pixels.ctypes.data, width * 3, _TJPF_RGB):
                 return self._warning(handle)
             return ""
