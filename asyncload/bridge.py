@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, TypeVar
@@ -79,7 +81,8 @@ class LoopThread:
 
     def start(self) -> None:
         """Open the session. Whoever is interrupted in here can still :meth:`close`."""
-        self._thread.start()
+        with _signals_blocked():
+            self._thread.start()
         self._opened.result()
 
     def check_process(self) -> None:
@@ -141,6 +144,23 @@ class LoopThread:
         async with make_session() as session:
             self._opened.set_result(session)
             await self._closing.wait()
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """A thread that is started in here, and the threads that it starts, are never the ones to receive a signal.
+
+    The kernel may give a signal to any thread that does not block it. Python runs the handler in the main thread, but
+    does not wake it for that: a main thread that waits for a batch would never hear of Ctrl-C.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

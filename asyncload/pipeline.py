@@ -247,6 +247,7 @@ class Run:
             ticket.discard()
             self.counters.retried.update(error.retried)
             self._fail(ticket, error)
+            await asyncio.sleep(0)  # a list of URLs that are refused unasked must not keep the loop to itself
             return
         except BaseException:
             ticket.discard()

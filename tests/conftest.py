@@ -49,10 +49,10 @@ def nothing_is_left() -> Iterator[None]:
     yield
     deadline = time.monotonic() + 2.0  # what is promised for an end without close()
     while True:
-        gc.collect()
         left: list[object] = [*(_threads() - threads), *(_children() - children)]
         left += [f"{fd}: {what}" for fd, what in _descriptors().items() if descriptors.get(fd) != what]
         if not left or time.monotonic() > deadline:
             break
+        gc.collect()  # slow once torch is imported, and seldom needed
         time.sleep(0.02)
     assert not left, f"left behind: {left}"

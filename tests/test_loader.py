@@ -6,6 +6,7 @@ import gc
 import io
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -640,6 +641,31 @@ def test_ctrl_c_ends_it_within_two_seconds(server: ImageServer, tmp_path: Path) 
     assert err.strip().splitlines()[-1] == "KeyboardInterrupt"
     assert err.count("Traceback") == 1  # ours; the workers say nothing
     assert not any(child.is_running() for child in children)
+
+
+def test_our_threads_receive_no_signals(server: ImageServer) -> None:
+    """A signal that one of them received would not wake a main thread that waits for a batch."""
+    with server.hold(0) as gate, Loader(server.urls(), executor="thread", workers=2, http=LOCAL) as loader:
+        before = {task.name for task in Path("/proc/self/task").iterdir()}
+        iterator = iter(loader)
+        gate.wait_for_requests(1)
+        ours = [task for task in Path("/proc/self/task").iterdir() if task.name not in before]
+        assert len(ours) >= 3
+        for task in ours:
+            (blocked,) = re.findall(r"SigBlk:\s*(\w+)", (task / "status").read_text())
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1):
+                assert int(blocked, 16) >> (number - 1) & 1
+        iterator.close()
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_workers_hear_of_everything_but_ctrl_c(server: ImageServer) -> None:
+    with Loader(server.urls(), workers=1, http=LOCAL) as loader:
+        next(iter(loader))
+        (worker,) = psutil.Process().children()
+        status = Path(f"/proc/{worker.pid}/status").read_text()
+    assert re.findall(r"SigBlk:\s*(\w+)", status) == ["0" * 16]
+    assert int(re.findall(r"SigIgn:\s*(\w+)", status)[0], 16) >> (signal.SIGINT - 1) & 1
 
 
 def test_workers_end_with_their_parent(server: ImageServer, tmp_path: Path) -> None:

@@ -129,9 +129,10 @@ def _text(message: str) -> bytes:
 
 
 def main() -> None:
-    # Ctrl-C reaches the whole process group: the parent decides what it means. It was blocked until here.
+    # Ctrl-C reaches the whole process group: the parent decides what it means. Until here it was blocked, together with
+    # whatever else the thread that started us did not want to hear of.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     with socket.socket(fileno=int(sys.argv[1])) as sock:
         try:
             Worker(sock).serve()
