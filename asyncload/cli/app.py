@@ -9,6 +9,7 @@ from typing import Annotated, ParamSpec
 import typer
 
 from asyncload import __version__
+from asyncload.cli import ctrl_c
 from asyncload.cli.bench import bench
 from asyncload.cli.demo import demo
 from asyncload.cli.doctor import doctor
@@ -50,6 +51,8 @@ def _guarded(command: Callable[_Arguments, int]) -> Callable[_Arguments, None]:
     def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
         try:
             status = command(*args, **kwargs)
+            if status == 0:
+                ctrl_c.check()
         except KeyboardInterrupt:
             errors().print("Stopped.")
             status = 130

@@ -12,6 +12,7 @@ from numpy.random import Generator, default_rng
 from rich.console import Console
 
 from asyncload import transforms
+from asyncload.cli import ctrl_c
 from asyncload.cli.contact_sheet import COLUMNS, Picture, contact_sheet
 from asyncload.cli.measure import Epoch, measure
 from asyncload.cli.options import Executor, ExecutorName, Workers
@@ -64,7 +65,7 @@ def demo(
             seed=seed,
             workers=workers,
             executor=executor.value,
-            max_error_rate=0.5,  # of so few links, the dead ones are more than the usual tenth
+            max_error_rate=0.5,  # of the fewest photographs, more than a tenth cannot be had
             http=Http(allow_private=True),
         )
         with loader:
@@ -111,6 +112,7 @@ def _paint(server: ImageServer, images: int) -> None:
     done = 0
     with progress(errors(), "painting", images, lambda: (done, "")):
         for number in range(images):
+            ctrl_c.check()
             server.photograph(number)
             done += 1
 

@@ -38,11 +38,11 @@ _DISTRIBUTIONS = {  # by module: those that may bring it
 
 _EXTRAS = {  # the modules of each, and what it brings
     "fast": (["cv2", "turbojpeg"], "OpenCV, which resizes in a quarter of Pillow's time, and TurboJPEG 3"),
-    "torch": (["torch"], "asyncload.torch: ImageDataset and to_device, for training"),
+    "torch": (["torch"], "asyncload.torch.ImageDataset, for training"),
     "cli": (["rich", "typer"], "this command"),
-    "parquet": (["pyarrow"], "lists of URLs in the columns of Parquet files"),
-    "s3": (["obstore"], "images in S3 and other object stores"),
-    "plot": (["matplotlib"], "figures of measurements"),
+    "parquet": (["pyarrow"], "pyarrow, with which a column of URLs becomes a list"),
+    "s3": (["obstore"], "obstore, which lists and signs what is in S3 and other stores"),
+    "plot": (["matplotlib"], "matplotlib, for figures of measurements"),
 }
 
 _FILES_OF_A_WORKER = 4  # a socket, and three pieces of memory
@@ -116,6 +116,10 @@ def _advice(findings: dict[str, Any]) -> list[str]:
         advice.append(
             "Pillow decodes JPEG, at three quarters of the speed of simplejpeg and TurboJPEG: pip install simplejpeg"
         )
+    if findings["jpeg"]["codec"] == "simplejpeg":
+        advice.append(
+            "simplejpeg decodes pictures whole, TurboJPEG 3 only the part that is used: pip install 'asyncload[fast]'"
+        )
     if findings["resampler"] == "Pillow":
         advice.append("Pillow resizes, in four times the time of OpenCV: pip install 'asyncload[fast]'")
     if not findings["webp"]:
@@ -168,8 +172,8 @@ def _show(console: Console, findings: dict[str, Any]) -> None:
 def _turbojpeg(jpeg: dict[str, str]) -> str:
     if jpeg["codec"] == "TurboJPEG":
         return jpeg["turbojpeg"]
-    cost = "nothing is lost, as simplejpeg is as fast" if jpeg["codec"] == "simplejpeg" else "which costs a quarter"
-    return f"not in use ({jpeg['turbojpeg']}): {cost}"
+    cost = "a quarter" if jpeg["codec"] == "simplejpeg" else "a half"
+    return f"not in use ({jpeg['turbojpeg']}): pictures are decoded whole, and random crops take {cost} more time"
 
 
 def _limit(files: int | None) -> str:

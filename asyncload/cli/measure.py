@@ -10,10 +10,11 @@ from time import perf_counter
 
 from rich.console import Console
 
+from asyncload.cli import ctrl_c
 from asyncload.cli.terminal import progress
 from asyncload.errors import Failure, PipelineError
 from asyncload.loader import Loader
-from asyncload.stats import Stats
+from asyncload.stats import Counters, Stats
 from asyncload.types import Batch
 
 __all__ = ["Epoch", "measure"]
@@ -60,11 +61,13 @@ def measure(
         counts += [f"{stats.failed:,} failed"] if stats.failed else []
         return stats.samples + stats.failed, ", ".join(counts)
 
+    batches = None
     started = perf_counter()
-    batches = iter(loader)
     try:
+        batches = iter(loader)
         with _unlogged(), progress(console, title, total, state):
             for batch in batches:
+                ctrl_c.check()
                 samples += len(batch)
                 arrivals.append((perf_counter() - started, samples))
                 if take is not None:
@@ -72,7 +75,10 @@ def measure(
     except (KeyboardInterrupt, PipelineError) as reason:
         error = reason
     finally:
-        batches.close()
+        if batches is not None:
+            batches.close()
+    if batches is None:  # and what the loader has are the figures of the epoch before
+        return Epoch(Counters(0).snapshot(), [], [], error)
     return Epoch(loader.stats(), loader.failures, arrivals, error)
 
 
