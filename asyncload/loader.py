@@ -181,7 +181,7 @@ class Loader:
 
     def stats(self) -> Stats:
         """The current epoch in figures, or the last one if none is running."""
-        return (Counters(0) if self._run is None else self._run.counters).snapshot()
+        return (Counters(0, 0) if self._run is None else self._run.counters).snapshot()
 
     @property
     def failures(self) -> list[Failure]:

@@ -122,7 +122,7 @@ class Run:
         outbox: Outbox,
         closed: Callable[[Run], None],
     ) -> None:
-        self.counters = Counters(epoch)
+        self.counters = Counters(epoch, pool.workers)
         self.failures: list[Failure] = []
         self.starved = False  # there is something to decode, and the consumer must take something first
         self._closed = closed

@@ -68,7 +68,7 @@ class Session:
         self._fetcher: Fetcher | None = None
         self._ended: tuple[type[Exception], str] | None = None
         self._closed = False
-        self._counters = Counters(0)
+        self._counters = Counters(0, self._pool.workers)
         self._runs: set[Run] = set()
         self._loading: set[asyncio.Future[Result]] = set()
 
@@ -78,7 +78,7 @@ class Session:
         self._fetcher = Fetcher(self._http)
         await self._fetcher.__aenter__()
         await self._pool.start()
-        self._counters = Counters(0)
+        self._counters = Counters(0, self._pool.workers)
         return self
 
     async def __aexit__(
@@ -317,7 +317,7 @@ class Stream:
 
     def stats(self) -> Stats:
         """What this stream did so far, in figures."""
-        return (Counters(0) if self._run is None else self._run.counters).snapshot()
+        return (Counters(0, 0) if self._run is None else self._run.counters).snapshot()
 
     @property
     def failures(self) -> list[Failure]:

@@ -74,14 +74,19 @@ CONSUMER_WAIT_SHARE = 0.05
 """A consumer that waits for less of its time than this is the slowest part itself."""
 
 BACKLOG_SHARE = 0.5
-"""Where at least this share of images found a queue before the workers, the workers are the slowest part."""
+"""Where at least this share of images left others waiting for a worker, and"""
+
+BUSY_SHARE = 0.5
+"""the workers had work for at least this share of the time, they are the slowest part. Images that come in bursts queue
+before workers that are idle most of the time."""
 
 
 class Counters:
     """The figures of one epoch while they grow. Written by the event loop's thread alone, except ``waited_seconds``,
     which the consumer's thread writes."""
 
-    def __init__(self, epoch: int, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, epoch: int, workers: int, clock: Callable[[], float] = perf_counter) -> None:
+        self._workers = max(1, workers)
         self._clock = clock
         self._started = clock()
         self._ended: float | None = None
@@ -116,7 +121,7 @@ class Counters:
 
     def copy(self) -> Counters:
         """The same figures, to be added to."""
-        same = Counters(self.epoch, self._clock)
+        same = Counters(self.epoch, self._workers, self._clock)
         same._started, same._ended = self._started, self._ended
         same.add(self)
         return same
@@ -145,11 +150,12 @@ class Counters:
         )
 
     def _bottleneck(self, seconds: float) -> Verdict | None:
-        if not self.samples:
+        if not self.samples or not seconds:
             return None
         if self.waited_seconds < CONSUMER_WAIT_SHARE * seconds:
             return "consumer"
-        if self.decoded and self.queued >= BACKLOG_SHARE * self.decoded:
+        busy = (self.decode_seconds + self.transform_seconds) / (self._workers * seconds)
+        if self.decoded and self.queued >= BACKLOG_SHARE * self.decoded and busy >= BUSY_SHARE:
             return "transform" if self.transform_seconds > self.decode_seconds else "decode"
         return "network"
 

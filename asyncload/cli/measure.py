@@ -78,7 +78,7 @@ def measure(
         if batches is not None:
             batches.close()
     if batches is None:  # and what the loader has are the figures of the epoch before
-        return Epoch(Counters(0).snapshot(), [], [], error)
+        return Epoch(Counters(0, 0).snapshot(), [], [], error)
     return Epoch(loader.stats(), loader.failures, arrivals, error)
 
 
