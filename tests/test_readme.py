@@ -57,5 +57,6 @@ def test_every_example_runs(number: int, tmp_path: Path) -> None:
 def test_every_command_exists() -> None:
     names = [line.split()[1] for line in SHELL if line.startswith("asyncload ")]
     assert names == ["demo", "bench", "doctor"]
+    pytest.importorskip("typer")
     for name in names:
         subprocess.run([sys.executable, "-m", "asyncload.cli", name, "--help"], check=True, stdout=subprocess.DEVNULL)
