@@ -27,8 +27,8 @@ from asyncload.testing import ImageServer
 
 pytest.importorskip("typer")  # the extra cli
 
-from asyncload.cli.app import app  # noqa: E402
-from asyncload.cli.contact_sheet import Picture, contact_sheet, sheet_size  # noqa: E402
+from asyncload.cli.app import app
+from asyncload.cli.contact_sheet import Picture, contact_sheet, sheet_size
 
 COMMAND = (sys.executable, "-m", "asyncload.cli")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(asyncload.__file__).parents[1])}
