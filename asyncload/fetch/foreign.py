@@ -56,8 +56,9 @@ def to_fetch_error(error: Exception, host: str, *, answered: bool) -> FetchError
 def _not_connected(error: OSError, host: str) -> FetchError:
     match error:
         case AddressRefused():
+            which = host if host == error.address else f"{host}: {error.address}"
             return BlockedError(
-                f"{host}: {error.address} is not an address of the public internet; to allow it, use"
+                f"{which} is not an address of the public internet; to allow it, use"
                 f" Http(allow_hosts=({host!r},)) or Http(allow_private=True)",
                 reason="blocked_address",
             )
