@@ -71,13 +71,14 @@ class LoopThread:
     A daemon, because the interpreter waits for other threads before it runs the finalizers that would end this one.
     """
 
-    def __init__(self, make_session: Callable[[], Session]) -> None:
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._process = os.getpid()
         self._runner = asyncio.Runner(loop_factory=_loop_factory())
         self.loop = self._runner.get_loop()
-        self._opened: Future[Session] = Future()
+        self._opened: Future[None] = Future()
         self._closing = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, args=(make_session,), name="asyncload-loop", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="asyncload-loop", daemon=True)
 
     def start(self) -> None:
         """Open the session. Whoever is interrupted in here can still :meth:`close`."""
@@ -95,7 +96,7 @@ class LoopThread:
         inbox = Inbox(self.loop)
 
         async def begin() -> Run:
-            return self._opened.result().run(source, options, epoch, inbox)
+            return self._session.run(source, options, epoch, inbox)
 
         beginning = asyncio.run_coroutine_threadsafe(begin(), self.loop)
         try:
@@ -105,7 +106,7 @@ class LoopThread:
             raise
 
     def _end_unseen(self, beginning: Future[Run]) -> None:
-        if beginning.exception() is None:
+        if not beginning.cancelled() and beginning.exception() is None:
             self.end_run(beginning.result())
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
@@ -131,18 +132,18 @@ class LoopThread:
         if threading.current_thread() is not self._thread:
             self._thread.join(CLOSE_TIMEOUT)
 
-    def _run(self, make_session: Callable[[], Session]) -> None:
+    def _run(self) -> None:
         with self._runner:
             try:
-                self._runner.run(self._serve(make_session))
+                self._runner.run(self._serve())
             except BaseException as error:
                 if self._opened.done():
                     raise
                 self._opened.set_exception(error)  # raised to whoever is starting us
 
-    async def _serve(self, make_session: Callable[[], Session]) -> None:
-        async with make_session() as session:
-            self._opened.set_result(session)
+    async def _serve(self) -> None:
+        async with self._session:
+            self._opened.set_result(None)
             await self._closing.wait()
 
 
@@ -164,9 +165,9 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if sys.platform == "win32":
+    try:
+        import uvloop
+    except ImportError:  # there is none for Windows
         return None
-    import uvloop
-
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory

@@ -54,7 +54,7 @@ class Collator(Protocol):
 def make_collator(
     emit: Emit, slots: Slots | None, batch_size: int | None, *, ordered: bool, drop_last: bool
 ) -> Collator:
-    """``slots`` has ``batch_size`` rows each; both are ``None`` where samples are delivered one by one."""
+    """``slots`` have rows for a batch each; both are ``None`` where samples are delivered one by one."""
     if batch_size is None or slots is None:
         return _InOrder(_Samples(emit)) if ordered else _Samples(emit)
     if ordered:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from types import TracebackType
 from typing import Any, TypedDict, Unpack
 
@@ -14,7 +13,7 @@ from asyncload.bridge import Inbox, LoopThread
 from asyncload.decode import Decode
 from asyncload.errors import ClosedError, Failure
 from asyncload.fetch import Http
-from asyncload.options import ErrorPolicy, Options
+from asyncload.options import ErrorPolicy, Options, check_counter
 from asyncload.pipeline import Run, samples_in
 from asyncload.pool.executors import Executor
 from asyncload.sampling import Order
@@ -111,10 +110,7 @@ class Loader:
         items = as_source(source)
         self._known = items if isinstance(items, Source) else None
         self._options.check_source(length_known=self._known is not None)
-        self._make_session = partial(
-            Session, transform, workers=workers, executor=executor, http=http, decode=decode, seed=seed
-        )
-        self._make_session()  # so that its arguments are checked now
+        self._session = Session(transform, workers=workers, executor=executor, http=http, decode=decode, seed=seed)
         self._progress = progress
         self._epoch = 0
         self._thread: LoopThread | None = None
@@ -160,7 +156,7 @@ class Loader:
             source = as_source(self._source)
         if self._thread is None:
             # In this order a Ctrl-C at any point leaves somebody who ends what was begun.
-            self._thread = LoopThread(self._make_session)
+            self._thread = LoopThread(self._session)
             self._finalizer = weakref.finalize(self, self._thread.close)
             self._thread.start()
         self._thread.check_process()
@@ -175,8 +171,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next ``iter()`` begin this epoch. Otherwise epochs count up from 0."""
-        if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
-            raise ValueError(f"set_epoch: expected an integer of at least 0, got {epoch!r}")
+        check_counter("epoch", epoch)
         self._epoch = epoch
 
     def stats(self) -> Stats:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from asyncload.errors import Failure
 from asyncload.types import Shard
 
-__all__ = ["ErrorPolicy", "Options"]
+__all__ = ["ErrorPolicy", "Options", "check_counter"]
 
 ErrorPolicy: TypeAlias = Literal["skip", "raise", "replace"] | Callable[[Failure], Any]
 
@@ -41,9 +41,7 @@ class Options:
         if self.batch_size is not None and self.batch_size > BATCH_SIZE_MAX:
             raise ValueError(f"batch_size: expected at most {BATCH_SIZE_MAX}, got {self.batch_size}")
         _integer("prefetch", self.prefetch, least=1, optional=True)
-        _integer("seed", self.seed, least=0)
-        if self.seed >= 1 << 63:
-            raise ValueError(f"seed: expected less than 2**63, got {self.seed}")
+        check_counter("seed", self.seed)
         if self.drop_last and self.batch_size is None:
             raise ValueError("drop_last: there are no batches to drop without a batch_size")
         if self.shard is not None and not isinstance(self.shard, Shard):
@@ -72,6 +70,13 @@ class Options:
                     f"{option} needs a source of known length, such as a list; this one is an iterator. "
                     "asyncload.sources.from_urls(iterable) reads it into one"
                 )
+
+
+def check_counter(name: str, value: Any) -> None:
+    """Seeds, epochs and indices, of which randomness is made: raises unless ``value`` is from 0 to 2**63 - 1."""
+    _integer(name, value, least=0)
+    if value >= 1 << 63:
+        raise ValueError(f"{name}: expected less than 2**63, got {value}")
 
 
 def _integer(name: str, value: Any, *, least: int, optional: bool = False) -> None:

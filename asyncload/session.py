@@ -13,7 +13,7 @@ from typing import Any
 from asyncload.decode import Decode
 from asyncload.errors import ClosedError, Failure, SampleError, mask_url
 from asyncload.fetch import Fetcher, Http
-from asyncload.options import ErrorPolicy, Options
+from asyncload.options import ErrorPolicy, Options, check_counter
 from asyncload.pipeline import Download, Outbox, Output, Run, samples_in
 from asyncload.pool.executors import Executor, make_pool
 from asyncload.pool.jobs import CancelToken, Job, Result
@@ -54,7 +54,8 @@ class Session:
             raise TypeError(f"decode: expected True, False or an asyncload.Decode, got {decode!r}")
         if transform is not None and decode is False:
             raise ValueError("transform: with decode=False there is no image to transform")
-        self._seed = Options(seed=seed).seed
+        check_counter("seed", seed)
+        self._seed = seed
         self._http = http
         self._decode = decode is not False
         self._pool = make_pool(
@@ -110,6 +111,7 @@ class Session:
         Raises a :class:`~asyncload.errors.SampleError` where that fails, ``ClosedError`` outside ``async with``.
         """
         fetcher = self._opened()
+        check_counter("index", index)
         item = Item(index, os.fspath(url), label)
         download = Download(self._pool)
         started = perf_counter()
@@ -199,6 +201,7 @@ class Session:
             max_error_rate=max_error_rate,
             prefetch=prefetch,
         )
+        check_counter("epoch", epoch)
         items = as_source(source)
         options.check_source(length_known=isinstance(items, Source))
         return Stream(partial(self.run, items, options, epoch), options)

@@ -18,19 +18,19 @@ NAMES = ["asyncload_loader", "torch_dataloader"]
 
 def show(title: str, results: dict[str, list[Result]]) -> None:
     print(
-        f"\n{title}\n{'contestant':<20} {'images/s':>9} {'min':>6} {'max':>6} {'ratio':>6} {'CPU ms':>7} {'first s':>8}"
+        f"\n{title}\n{'contestant':<46} {'images/s':>9} {'min':>6} {'max':>6} {'ratio':>6} {'CPU ms':>7} {'first s':>8}"
     )
     ours = [result["images_per_second"] for result in results[NAMES[0]]]
     for name, runs in results.items():
         if not runs:
-            print(f"{name:<20} could not go on")
+            print(f"{name:<46} could not go on")
             continue
         rates = [result["images_per_second"] for result in runs]
         ratio = median(our / rate for our, rate in zip(ours or rates, rates, strict=False))
         cpu = median(result["cpu_ms"] for result in runs)
         first = median(result["first_batch_seconds"] for result in runs)
         figures = f"{median(rates):>9.0f} {min(rates):>6.0f} {max(rates):>6.0f} {ratio:>6.2f} {cpu:>7.2f} {first:>8.2f}"
-        print(f"{name:<20} {figures}")
+        print(f"{runs[0]['label']:<46} {figures}")
 
 
 def main() -> None:

@@ -16,8 +16,9 @@ __all__ = ["Result", "in_turn"]
 
 class Result(TypedDict):
     """The quickest epoch after the first: ``images_per_second``; and of the whole process and its children:
-    ``cpu_ms`` an image, ``first_batch_seconds`` from the call, ``images`` of one epoch."""
+    ``cpu_ms`` an image, ``first_batch_seconds`` from the call, ``images`` of one epoch. ``label`` says who it is."""
 
+    label: str
     images: int
     images_per_second: float
     first_batch_seconds: float
@@ -42,6 +43,7 @@ def run(name: str, pairs: list[tuple[str, int]], epochs: int) -> Result:
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     cpu = sum(used.ru_utime + used.ru_stime for used in usage)
     return Result(
+        label=contestant.LABEL,
         images=images,
         images_per_second=images / min(seconds[1:] or seconds),
         first_batch_seconds=first_batch,

@@ -170,6 +170,16 @@ async def test_a_consumer_that_is_slow_bounds_what_is_decoded(server: ImageServe
                 assert decoded <= taken + 5 + 1
 
 
+async def test_what_cannot_be_meant_is_refused(server: ImageServer) -> None:
+    with pytest.raises(ValueError, match="seed: expected less than 2"):
+        Session(seed=1 << 63)
+    async with Session(http=LOCAL, workers=0) as session:
+        with pytest.raises(ValueError, match="index: expected at least 0, got -1"):
+            await session.load(server.urls()[0], index=-1)
+        with pytest.raises(ValueError, match="epoch: expected less than 2"):
+            session.stream([], epoch=1 << 63)
+
+
 async def test_outside_of_async_with_it_says_so(server: ImageServer) -> None:
     session = Session(http=LOCAL, workers=0)
     with pytest.raises(asyncload.ClosedError, match="async with"):

@@ -73,7 +73,7 @@ def _examine() -> dict[str, Any]:
         "jpeg": {"codec": found.jpeg, "version": found.jpeg_version, "turbojpeg": found.turbojpeg},
         "webp": found.webp,
         "resampler": _resampler(),
-        "event_loop": "asyncio" if sys.platform == "win32" else "uvloop",
+        "event_loop": "uvloop" if find_spec("uvloop") else "asyncio",
         "cores": cores,
         "open_files": _open_files(cores),
         "shared_memory": "memfd" if sys.platform == "linux" else "unlinked temporary files",
@@ -113,9 +113,7 @@ def _open_files(cores: int) -> dict[str, int | None]:
 def _advice(findings: dict[str, Any]) -> list[str]:
     advice = []
     if findings["jpeg"]["codec"] == "Pillow":
-        advice.append(
-            "Pillow decodes JPEG, at three quarters of the speed of simplejpeg and TurboJPEG: pip install simplejpeg"
-        )
+        advice.append("Pillow decodes JPEG, at three quarters of the speed of simplejpeg: pip install simplejpeg")
     if findings["jpeg"]["codec"] == "simplejpeg":
         advice.append(
             "simplejpeg decodes pictures whole, TurboJPEG 3 only the part that is used: pip install 'asyncload[fast]'"
@@ -172,7 +170,7 @@ def _show(console: Console, findings: dict[str, Any]) -> None:
 def _turbojpeg(jpeg: dict[str, str]) -> str:
     if jpeg["codec"] == "TurboJPEG":
         return jpeg["turbojpeg"]
-    cost = "a quarter" if jpeg["codec"] == "simplejpeg" else "a half"
+    cost = "a third" if jpeg["codec"] == "simplejpeg" else "three quarters"
     return f"not in use ({jpeg['turbojpeg']}): pictures are decoded whole, and random crops take {cost} more time"
 
 
